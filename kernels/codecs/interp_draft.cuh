@@ -383,7 +383,7 @@ class Drafter {
     u32* const patched = patched_of(next_);
     i8* const deltas = stage_.deltas(next_);
     u32 sums[4] = {};  // exceptions, others without a fine point, kept values beside bins, and patched values
-    i32 largest = 0;   // of the positions' magnitudes
+    u32 beyond = 0;    // values beyond each grade, in ten bits each
     bool is_other = false, is_constant = true;
     bool has_seen = false, has_several = false;  // whether there are exceptions, and with different bits
     W seen = 0;
@@ -401,8 +401,9 @@ class Drafter {
         auto target = static_cast<Int<T>>(closed ? 2 * ((position >> 6) - static_cast<i32>(base)) + (is_kept ? 1 : 0)
                                                  : bin - static_cast<W>(base));
         is_constant &= is_exception || bin == first_bin;
-        const i32 size = !closed || !has_position ? 0 : position < 0 ? -position : position;
-        largest = size > largest ? size : largest;
+        if (closed && kMostGrade<T> != 0 && is_there && is_beyond(position, 0)) {
+          beyond += 1 + (is_beyond(position, 1) ? 1 << 10 : 0) + (is_beyond(position, 2) ? 1 << 20 : 0);
+        }
         if (is_exception) {
           exceptions |= is_there ? 1u << j : 0;
           has_several = has_several || (has_seen && bits[j] != seen);
@@ -446,7 +447,7 @@ class Drafter {
     if (least_ != kNoCost && sums[0] != 0 && best_exceptions_ != 0 && (sums[0] != best_exceptions_ || !are_plain)) {
       return false;
     }
-    if (closed && !find_grade(largest, static_cast<i32>(base))) return false;
+    if (closed && !find_grade(beyond, static_cast<i32>(base))) return false;
     exceptions_ = sums[0];
     patches_ = sums[3];
     if (exceptions_ == 0 || least_ != kNoCost) return true;
@@ -483,17 +484,26 @@ class Drafter {
     return true;
   }
 
-  // Finds the grade of a closed form, given the thread's largest position, and the base that belongs to it; integers stay
-  // relative to `near`. False if the form fails.
-  H5L_DEVICE bool find_grade(i32 largest, i32 near) const {
-    const u32 grade = grade_of_block<T, kDraftWarps>(grade_size(largest), shared().sums);
-    const i32 base = first_base(shared().first_position, grade);
+  // Finds the grade of a closed form and the base that belongs to it; integers stay relative to `near`. Of the thread's
+  // values, `beyond` says how many are beyond each grade, in ten bits each. False if not all values have the grade.
+  H5L_DEVICE bool find_grade(u32 beyond, i32 near) const {
+    u32 grade = 0;
+    if (kMostGrade<T> != 0 && any_in_block(beyond != 0)) {
+      u32 counts[3] = {beyond & 1023, beyond >> 10 & 1023, beyond >> 20};
+      sum_over_block<kDraftWarps>(counts, shared().sums);
+      grade = grade_of_counts<T>(counts, count());
+      H5L_UNROLL for (u32 g = 0; g < kMostGrade<T>; ++g) {
+        if (g == grade && counts[g] != 0) return false;
+      }
+    }
+    const i32 position = shared().first_position;
+    if (is_no_base(position, Grade(grade))) return false;
     if (thread() == 0) {
-      shared().base = base;
-      shared().first_integer = base - near;
+      shared().base = first_base(position, grade);
+      shared().first_integer = first_base(position, grade) - near;
       shared().grade = static_cast<i32>(grade);
     }
-    return is_graded(base, Grade(grade));
+    return true;
   }
 
   // -------------------------------------------------------------------------------------------------------------------

@@ -256,12 +256,13 @@ H5L_DEVICE u32 least_of_block(u32 number, u32* scratch) {
   return least;
 }
 
-// The grade of a closed form; each thread gives sizes of positions (grade_size).
-template <class T, u32 warps>
-H5L_DEVICE u32 grade_of_block(u32 sizes, u32* scratch) {
-  constexpr u32 most = kMostGrade<T>;
-  if constexpr (most == 0) return 0;
-  return most - least_of_block<warps>(most - grade_of_sizes<T>(sizes), scratch);
+// The grade of a closed form, as closed_grade finds it, of how many values are beyond each.
+template <class T, u32 grades>
+H5L_DEVICE u32 grade_of_counts(const u32 (&beyond)[grades], u32 count) {
+  static_assert(kMostGrade<T> <= grades);
+  u32 grade = 0;
+  H5L_UNROLL for (u32 g = 0; g < kMostGrade<T>; ++g) grade += beyond[g] > count / kBeyondShare ? 1 : 0;
+  return grade;
 }
 
 }  // namespace h5lossy::H5L_TARGET::interp
