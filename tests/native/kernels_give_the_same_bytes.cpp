@@ -398,8 +398,9 @@ void check_grades_of(const h5l_params& params, const Bytes& chunk, Random& rando
 // of less far, at odd numbers.
 template <class T>
 void check_graded_field(std::uint32_t mode, std::uint32_t grade, std::uint32_t kind, Random& random, Grades& grades) {
-  enum { kPlain, kFilled, kMasked, kSparse, kKept };
-  static const char* const names[] = {"plain", "fill values", "a mask value", "NaN in places", "kept values"};
+  enum { kPlain, kFilled, kMasked, kSparse, kKept, kOutlying };
+  static const char* const names[] = {"plain",         "fill values", "a mask value",
+                                      "NaN in places", "kept values", "a few far values"};
   const double bound = std::pow(10, static_cast<double>(random.between(-6, 3)));
   h5l_params params = make_params(H5L_BOUND_ABSOLUTE, bound, sizeof(T));
   params.codec = H5L_CODEC_INTERP;
@@ -428,6 +429,7 @@ void check_graded_field(std::uint32_t mode, std::uint32_t grade, std::uint32_t k
         const double odd = static_cast<double>(2 * random.below(1 << 13) + 1);
         value = static_cast<T>(random.one_in(2) ? odd : 8 * odd) * static_cast<T>(fine);
       }
+      if (kind == kOutlying && random.one_in(2000)) value *= static_cast<T>(1 + random.below(7));
       if ((kind == kFilled || kind == kMasked) && wave > 0.4) value = kind == kFilled ? fill : masked;
       values[i] = kind == kSparse && random.one_in(300) ? kInf<T> | 1 : std::bit_cast<Bits<T>>(value);
     }
@@ -474,10 +476,10 @@ void check_grades(int rounds) {
   }
   Grades singles = {}, doubles = {};
   drafted_tiles = {};
-  for (std::uint32_t i = 0; i < (kIsSlow ? 5 : 20 * static_cast<std::uint32_t>(std::max(rounds, 1))); ++i) {
+  for (std::uint32_t i = 0; i < (kIsSlow ? 6 : 24 * static_cast<std::uint32_t>(std::max(rounds, 1))); ++i) {
     const std::uint32_t modes[] = {0, 3, 1, 7};
-    check_graded_field<float>(modes[random.below(4)], i % 4, i % 5, random, singles);
-    if (i % 4 == 0) check_graded_field<double>(modes[random.below(4)], i / 4 % 4, i % 5, random, doubles);
+    check_graded_field<float>(modes[random.below(4)], i % 4, (i + i / 4) % 6, random, singles);
+    if (i % 4 == 0) check_graded_field<double>(modes[random.below(4)], i / 4 % 4, i / 4 % 6, random, doubles);
   }
   for (std::size_t grade = 0; grade < 4 && !kIsSlow; ++grade) CHECK(singles[grade] > 1, "grade %zu", grade);
   CHECK(doubles[1] + doubles[2] + doubles[3] == 0, "%zu closed tiles", doubles[0]);
