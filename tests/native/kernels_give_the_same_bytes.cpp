@@ -345,7 +345,8 @@ void check_fields(const Method& method, Random& random) {
   }
 }
 
-// How many closed tiles of Interp have each grade; if `random` is given, they get another one, which a decoder accepts.
+// How many closed tiles of Interp have each grade; if `random` is given, they get another one, or other
+// units, which a decoder accepts.
 using Grades = std::array<std::size_t, 4>;
 void look_at_grades(Bytes& bytes, Grades& grades, Random* random = nullptr) {
   Frame frame;
@@ -362,8 +363,8 @@ void look_at_grades(Bytes& bytes, Grades& grades, Random* random = nullptr) {
     ++grades[payload[2] >> 6];
     if (random == nullptr) continue;
     std::uint8_t* const head = bytes.data() + (payload.data() - bytes.data());
-    head[2] = static_cast<std::uint8_t>(head[2] ^ (1 + random->below(3)) << 6);
-    if (random->one_in(3)) head[0] = static_cast<std::uint8_t>(head[0] & 0x7F);  // not narrow
+    head[2] = static_cast<std::uint8_t>(head[2] ^ (1 + random->below(15)) << 4);  // or other units
+    if (random->one_in(3)) head[0] = static_cast<std::uint8_t>(head[0] & 0x7F);   // not narrow
   }
 }
 
@@ -452,28 +453,53 @@ void check_graded_field(std::uint32_t mode, std::uint32_t grade, std::uint32_t k
   check_grades_of(params, decoded, random, grades, names[kind]);
 }
 
-// Of each grade there are tiles that the kernels for usual tiles code, and others.
-void check_grades(int rounds) {
-  Random random(25);
-  for (std::uint32_t grade = 0; grade < 4; ++grade) {
+// Smooth tiles of a grade: usual ones; with a few values beyond it; with a first value from which no integers can be
+// counted; and along two axes, so that pass 0 has more values, of which some are patched.
+void check_graded_tiles(std::uint32_t grade, Random& random) {
+  enum { kUsual, kBeyond, kNoBase, kSlices, kAll };
+  static const char* const names[] = {"usual tiles", "values beyond the grade", "no base", "slices"};
+  double fine = 0;
+  for (std::uint32_t which = 0; which < kAll; ++which) {
     h5l_params params = make_params(H5L_BOUND_ABSOLUTE, 0.5, 4);
     params.codec = H5L_CODEC_INTERP;
-    const std::vector<std::uint32_t> extents = {32, 64, 32};
+    params.mode = which == kSlices ? 3 : 7;
+    params.no_checksum = 1;  // heads are changed
+    const std::vector<std::uint32_t> extents = {which == kUsual ? 64u : 16u, 32, 32};
     set_shape(params, extents);
     std::vector<Bits<float>> values(product(extents));
     for (std::size_t i = 0; i < values.size(); ++i) {
-      const double x = static_cast<double>(i % 32), y = static_cast<double>(i / 32 % 64);
-      const double wave = std::sin(x / 9) * std::cos(y / 8 + static_cast<double>(i / 2048) / 7);
-      values[i] = std::bit_cast<Bits<float>>(
-          static_cast<float>((std::ldexp(0.75, 11 + static_cast<int>(grade)) + 40 * wave) + random.fraction()));
+      const double x = static_cast<double>(i % 32), y = static_cast<double>(i / 32 % 32);
+      const double wave = std::sin(x / 9) * std::cos(y / 8 + static_cast<double>(i / 1024) / 7);
+      double value = std::ldexp(0.6, 11 + static_cast<int>(grade)) + 40 * wave + random.fraction();
+      const bool is_far = which == kBeyond && i % 2039 == 7;
+      const bool is_kept = (which == kNoBase && i == 0) || (which == kSlices && i % 2048 == 1024);
+      if (is_far) value *= 1.75;
+      if (is_kept) value = static_cast<double>(32113 + 2 * (i / 1024)) * fine;  // of grade 0
+      values[i] = std::bit_cast<Bits<float>>(static_cast<float>(value));
     }
+    const Bytes chunk = to_bytes<float>(values, false);
     Grades grades = {};
     drafted_tiles = {};
-    check_grades_of(params, to_bytes<float>(values, false), random, grades, "usual tiles");
-    CHECK(drafted_tiles.all > 1 && drafted_tiles.drafted == drafted_tiles.all, "grade %u: %zu of %zu tiles", grade,
-          drafted_tiles.drafted, drafted_tiles.all);
-    CHECK(grades[grade] > 1, "grade %u: %zu tiles", grade, grades[grade]);
+    check_grades_of(params, chunk, random, grades, names[which]);
+    const bool may_be_open = which == kSlices && grade == 3;  // kept values are far from the others then
+    CHECK(may_be_open || grades[grade] == (which == kUsual ? 2 : 1), "%s: %zu tiles of grade %u", names[which],
+          grades[grade], grade);
+    if (which == kUsual) {
+      CHECK(drafted_tiles.all > 1 && drafted_tiles.drafted == drafted_tiles.all, "grade %u: %zu of %zu tiles", grade,
+            drafted_tiles.drafted, drafted_tiles.all);
+      const Bytes frame = encode(params, chunk);
+      Frame opened;
+      CHECK(open_frame(frame, opened, Message(nullptr)) == H5L_OK, "grade %u", grade);
+      fine = std::bit_cast<double>(opened.header.step_bits) / 16;
+    }
+    check_grades_of(params, decode(encode(params, chunk)), random, grades, names[which]);
   }
+}
+
+// Of each grade there are tiles that the kernels for usual tiles code, and others.
+void check_grades(int rounds) {
+  Random random(25);
+  for (std::uint32_t grade = 0; grade < 4; ++grade) check_graded_tiles(grade, random);
   Grades singles = {}, doubles = {};
   drafted_tiles = {};
   for (std::uint32_t i = 0; i < (kIsSlow ? 6 : 24 * static_cast<std::uint32_t>(std::max(rounds, 1))); ++i) {
