@@ -431,7 +431,8 @@ class Decoder {
       copy_first_steps();
       sync_block();
     }
-    // Pass 0: each integer is predicted by the previous one, rounded. That is the sum of all steps before, each rounded.
+    // Pass 0: each integer is predicted by the previous one, rounded. That is the sum of all steps before, each
+    // rounded.
     const u32 first = table.passes[0].count;
     const Grade grade = grade_of_tile(head);
     if constexpr (!kIsShort) {
@@ -531,8 +532,8 @@ class Decoder {
     }
   };
 
-  // Replaces each of the n numbers of a line by the sum up to it. What is rounded of each number adds to all sums behind
-  // it, and what is left to its own sum only; rounded(number) differs only along one line without a stride. Called by the
+  // Replaces each of the n numbers of a line by the sum up to it. Of each number, rounded(number) counts in all sums
+  // behind it, and the rest only in its own; they are equal unless there is one line, without a stride. Called by the
   // whole thread block after a barrier; ends with a barrier.
   template <class I, class Numbers, class Rounded>
   H5L_DEVICE void sum_lines(Numbers numbers, u32 n, u32 stride, const Lines& lines, Rounded rounded) {

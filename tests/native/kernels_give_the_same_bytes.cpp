@@ -395,8 +395,8 @@ void check_grades_of(const h5l_params& params, const Bytes& chunk, Random& rando
   }
 }
 
-// Fields so far from zero that fine points there are multiples of two to the power `grade`. Some values may be fine points
-// of less far, at odd numbers.
+// Fields so far from zero that fine points there are multiples of two to the power `grade`. Some values may be fine
+// points nearer to zero, with odd numbers.
 template <class T>
 void check_graded_field(std::uint32_t mode, std::uint32_t grade, std::uint32_t kind, Random& random, Grades& grades) {
   enum { kPlain, kFilled, kMasked, kSparse, kKept, kOutlying };
