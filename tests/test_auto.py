@@ -168,11 +168,17 @@ def test_for_size_a_value_that_another_codec_would_move_keeps_interp(
 ) -> None:
     values = far_noise((40, 500), dtype)
     assert h5lossy.inspect(h5lossy.encode(values, FOR_SIZE)).codec != "interp"
-    for number in (1, 15, -7, 2**15 - 1, 16, -160, 0, 2**22 + 1):
+    fine = [1, 15, -7, 2**15 - 1, 2**15 + 2, 4 - 2**16, 2**16 - 2, 2**16 + 4, 2**17 + 8, 2**18 - 8]
+    bins_and_others = [16, -160, 0, 2**18 + 8, 2**20 + 1, 2**22 + 1]
+    # Further from zero, float32 has fewer fine points.
+    odd = [2**15 + 1, -(2**15) - 1, 2**16 - 1, 2**16 + 2, 2**17 - 2, 2**17 + 4, 4 - 2**18]
+    for number in (*fine, *bins_and_others, *odd):
         changed = values.copy()
         changed[3, 99] = point = dtype.type(number * STEP / 16)
         is_interp = h5lossy.inspect(h5lossy.encode(changed, FOR_SIZE)).codec == "interp"
-        assert is_interp == (number % 16 != 0 and abs(number) < 2**15)
+        assert is_interp == (
+            number in fine or (dtype.itemsize == 8 and number in (*odd, 2**18 + 8))
+        )
         # The fill value stays in any case.
         frame = h5lossy.encode(changed, FOR_SIZE, fill_value=point)
         assert h5lossy.inspect(frame).codec != "interp"

@@ -341,6 +341,6 @@ def test_chunks_of_every_shape(shape: tuple[int, ...], axes: Any, dtype: np.dtyp
 def test_the_bound_holds_at_the_ends_of_the_lattice(
     sign: int, rewritable: bool, dtype: np.dtype[Any]
 ) -> None:
-    largest = 2**15 - 1 if dtype.itemsize == 4 else 2**20
+    largest = 2**18 - 1 if dtype.itemsize == 4 else 2**20
     ramp = np.linspace(largest - 20, largest + 20, 4096) * (sign * STEP / 16)
     encoded(ramp.reshape(64, 64).astype(dtype), rewritable=rewritable)

@@ -504,7 +504,7 @@ def code_blocks(heading: str) -> list[str]:
 
 
 (
-    EXAMPLE, STATES, PLACES, INTEGERS, PATCHED, ROWS, DECIMALS, PACKED, COUNTS,
+    EXAMPLE, STATES, PLACES, INTEGERS, PATCHED, ROWS, GRADED, OF_GRADED, DECIMALS, PACKED, COUNTS,
     OF_COUNTS, LABELS, OF_LABELS,
 ) = code_blocks("Worked example")  # fmt: skip
 
@@ -591,6 +591,34 @@ def test_the_example_with_a_patch_is_right() -> None:
     assert decoded[1] == 5 * u
     assert np.flatnonzero(np.isnan(decoded)).tolist() == [20]
     assert applied.q[20] == 41
+
+
+def test_the_graded_tile_of_the_page_is_right(decoder: Any) -> None:
+    golden = Golden("smooth 8x8")
+    values = golden.bits.view("<f4") + np.float32(150000)
+    assert (values - np.float32(150000) == golden.bits.view("<f4")).all()
+    encoded = h5lossy.encode(values.reshape(8, 8), Interp(absolute=8, axes=(-2, -1)))
+    parsed = frame.parse(encoded)
+    assert (parsed.tiles, parsed.mode) == ((bytes_of(GRADED),), 3)
+    assert parsed.step == golden.quantizer.step
+    inside = np.ones((1, 1, 8, 8), bool)
+    form = Form(interp_prediction.INTERPOLATION, (0, 2), is_fine=True, is_closed=True)
+    payload = interp.encode_tile(
+        values.view("<u4"), FLOAT32, golden.quantizer, mode=3, inside=inside, forms=[form]
+    )
+    assert payload == bytes_of(GRADED)
+    tile = interp.values_of(values.view("<u4"), inside.shape, FLOAT32, golden.quantizer)
+    applied = interp.apply_form(tile, form, 3)
+    assert (applied.form.grade, applied.base) == (3, 151440)
+    expected = numbers_of(OF_GRADED)
+    assert (applied.q.reshape(8, 8) - applied.base).tolist() == expected.tolist()
+    begin, others = np.split(applied.residuals, [7])
+    assert f"The residuals are {', '.join(map(str, begin))}, and then 0, but for two that" in PAGE
+    assert sorted(others.tolist()) == [-1, -1, *[0] * 55]
+    u = np.float32(pfpl.bits_to_float(golden.quantizer.step) / 16)
+    decoded = (np.float32(151440) + expected.ravel().astype("<f4")) * u
+    assert h5lossy.decode(encoded).tobytes() == decoded.tobytes()
+    assert frame.decode(encoded).tobytes() == decoder.decode(encoded) == decoded.tobytes()
 
 
 def test_the_decimals_of_the_page_are_decoded() -> None:

@@ -936,6 +936,7 @@ class Head:
     patches: int
     own_table: list[int]  # empty if there are classes
     units: int
+    grade: int
     base: int
     V: int
     own_lattice: tuple[float, float] | None
@@ -944,7 +945,9 @@ class Head:
         """interp.md, "Units"."""
         halves = (99, 3, 3, 2)[self.units]
         quarters = (99, 99, 5, 4)[self.units]
-        return 16 >> (level >= halves) + (level >= quarters) if self.closed else 1
+        if not self.closed:
+            return 1
+        return max(16 >> (level >= halves) + (level >= quarters), 1 << self.grade)
 
 
 def read_head(t: FloatType, active: list[int], reader: Reader, *, has_fine_points: bool) -> Head:
@@ -961,11 +964,11 @@ def read_head(t: FloatType, active: list[int], reader: Reader, *, has_fine_point
         own_table = [(table >> 11 * s & 2047) + 1 for s in range(16)]
         require(sum(own_table) == 2048, "the sum of the frequencies")
         require(first >> 4 & 3 > 1 and second & 15 == third & 7 == 0, "a head without classes")
-    own_lattice = read_own_lattice(t, reader) if third >> 6 & 1 else None
     interpolates, fine, closed, narrow = not first & 2, first >> 2 & 1, first >> 3 & 1, first >> 7
+    own_lattice = read_own_lattice(t, reader) if not closed and third >> 6 & 1 else None
     wide = not narrow and t is FLOAT64
     units = third >> 4 & 3
-    require(third >> 7 == 0 and (units == 0 or closed), "units")
+    require(closed or (third >> 7 == 0 and units == 0), "units")
     may_be_own = has_fine_points and not fine and not patches
     require(own_lattice is None or may_be_own, "an own lattice")
     require(not closed or (fine and interpolates), "closed")
@@ -995,6 +998,7 @@ def read_head(t: FloatType, active: list[int], reader: Reader, *, has_fine_point
         patches=patches,
         own_table=own_table,
         units=units,
+        grade=third >> 6 if closed else 0,
         base=base,
         V=64 if wide else 32,
         own_lattice=own_lattice,
@@ -1039,7 +1043,7 @@ def decode_interp(frame: Frame, t: FloatType, extents: list[int], payload: bytes
         if n > 0:  # the first is 0
             patch = patches.get(n, 0) if head.closed else 0
             step = head.unit(level) * residual + patch
-            numbers[place] = signed(prediction + step, head.V)
+            numbers[place] = signed(rounded(prediction, head.grade) + step, head.V)
 
     def pattern(place: int) -> int:
         q = signed(head.base + numbers[place], t.W)
@@ -1054,6 +1058,11 @@ def decode_interp(frame: Frame, t: FloatType, extents: list[int], payload: bytes
         return t.multiple(q, frame.step / 16) if head.fine else value_of(frame, q)
 
     return [pattern(place) for place in range(count)]
+
+
+def rounded(prediction: int, grade: int) -> int:
+    """interp.md, "Integers and residuals": a prediction, as a multiple of 2^grade."""
+    return (prediction + ((1 << grade) >> 1)) & -(1 << grade)
 
 
 def read_interp_exceptions(t: FloatType, extents: list[int], reader: Reader) -> dict[int, int]:

@@ -166,7 +166,7 @@ class Unpacker {
   // payload is corrupt. Called by the first warp.
   H5L_DEVICE u32 open_head(StageRecord& record, u32& mask_at, u32& others_at) {
     const u8* const end = payload_ + bytes_;
-    const u8* at = read_head<T>(payload_, end, shape_.active, record.head);
+    const u8* at = read_head(payload_, end, shape_.active, sizeof(T), record.head);
     if (at == nullptr || !record.head.has_exceptions) return at == nullptr ? 0 : static_cast<u32>(at - payload_);
     constexpr u32 head = sizeof(T) + 2;
     if (end - at < head) return 0;

@@ -728,15 +728,11 @@ def _smallest(
 
 def _has_fine_points(plan: Frame, bits: Array, fill_bits: int | None) -> bool:
     """Say whether one of the values is a multiple of a 16th of the step, and not of the step."""
-    number = plan.float_type.number
-    fine, limit = (
-        number(bits_to_float(plan.step) / 16),
-        2**15 - 1 if plan.value_bytes == 4 else 2**20,
-    )
+    fine = plan.float_type.number(bits_to_float(plan.step) / 16)
     values = bits.view(plan.dtype.newbyteorder("<"))
     with np.errstate(all="ignore"):
         near = np.rint(values / fine)
-        near[~(np.abs(near) <= limit)] = 0
+        near[~CODECS[SMALLEST].are_used(near, plan.float_type)] = 0
         is_one = (near % 16 != 0) & (near * fine == values)
     return bool((is_one & (bits != (0 if fill_bits is None else fill_bits))).any())
 

@@ -24,10 +24,15 @@ from .interp_coder import (
 from .interp_exceptions import pack_exceptions, pack_patches, take_exceptions, unpack_patches
 from .interp_labels import IS_LABELS, pack_labels, take_labels
 from .interp_lattice import (
+    MOST_GRADE,
     UNIT,
     Values,
+    are_beyond,
+    are_used,
+    closed_grade,
     lattice_values,
     nearest_bins,
+    nearest_point,
     own_quantizer,
     own_values,
     values_of,
@@ -61,6 +66,7 @@ __all__ = [
     "MODES",
     "NUMBER",
     "REQUESTS",
+    "are_used",
     "chosen_mode",
     "decode_tile",
     "encode_tile",
@@ -163,7 +169,8 @@ class Head:
         sizes |= (coder.raw > 0) << 6 | (self.entries > 0) << 7
         is_short = -(1 << 15) <= self.base < 1 << 15
         rule = form.axes + sum(code * len(WEIGHTS) ** i for i, code in enumerate(form.weight_codes))
-        head = bytes([flags, sizes, coder.table_set | is_short << 3 | form.units << 4, rule])
+        third = coder.table_set | is_short << 3 | form.units << 4 | form.grade << 6
+        head = bytes([flags, sizes, third, rule])
         head += self.base.to_bytes(2 if is_short else float_type.size, "little", signed=True)
         head += b"".join(n.to_bytes(2, "little") for n in (coder.raw, self.entries) if n)
         if coder.own_table:
@@ -196,7 +203,7 @@ def take_head(reader: blocks.Reader, active: int, float_type: FloatType, *, are_
     model, escape = sizes & 15, sizes >> 4 & 3
     units = third >> 4 & 3
     own_lattice: tuple[float, float] | None = None
-    if third >> 6 & 1:
+    if not is_closed and third >> 6 & 1:
         d, c = np.frombuffer(reader.take(16), "<f8").tolist()
         with np.errstate(over="ignore"):
             are_of_type = all(float(float_type.number(number)) == number for number in (d, c))
@@ -205,7 +212,7 @@ def take_head(reader: blocks.Reader, active: int, float_type: FloatType, *, are_
         if is_fine or entries or are_bins:
             raise Corrupt("an own lattice where there is none")
         own_lattice = d, c
-    if third >> 7 or escape >= len(ESCAPE_BYTES):
+    if (third >> 7 and not is_closed) or escape >= len(ESCAPE_BYTES):
         raise Corrupt("a head that is out of range")
     if is_lorenzo and rule > 15:
         raise Corrupt(f"axes {rule:#x}")
@@ -229,6 +236,7 @@ def take_head(reader: blocks.Reader, active: int, float_type: FloatType, *, are_
         is_fine=is_fine,
         is_closed=is_closed,
         units=units,
+        grade=third >> 6 if is_closed else 0,
     )
     lanes = LANES[flags >> 4 & 3]
     if own_table and (lanes < 16 or model or table_set):
@@ -322,11 +330,12 @@ def decode_tile(
 
 
 class InForm(NamedTuple):
-    """A tile in a form: its integers, exceptions, patches and residuals.
+    """A tile in a form, with its grade: its integers, exceptions, patches and residuals.
 
     Patches are in raster order; those of closed forms, and residuals, are in coding order.
     """
 
+    form: Form
     base: int
     is_narrow: bool
     q: Array
@@ -339,6 +348,12 @@ def apply_form(values: Values, form: Form, mode: int) -> InForm | None:
     """Predict the values of a tile in a form; None where the form fails."""
     shape = values.shape
     is_exception = ~(values.has_fine if form.is_fine else values.has_bin)
+    if form.is_closed:
+        grade = closed_grade(values)
+        form = dataclasses.replace(form, grade=grade)
+        if grade < MOST_GRADE:
+            is_exception |= are_beyond(values, grade)
+        is_exception[0] |= values.is_kept[0] and values.g[0] % (1 << grade) != 0
     q = np.where(is_exception, 0, values.g if form.is_fine else values.k)
     patches = np.zeros_like(q)
     if not form.is_fine:
@@ -346,8 +361,11 @@ def apply_form(values: Values, form: Form, mode: int) -> InForm | None:
         patches[off_bins] = (values.g - UNIT * values.k)[off_bins]
     kept = np.flatnonzero(~is_exception)
     base = int(q[kept[0]]) if kept.size else 0
-    if form.is_closed and is_exception[0]:
-        base = (base + 128) & -256
+    if form.is_closed:
+        if is_exception[0]:
+            base = (base + 128) & -256
+        elif not values.is_kept[0]:
+            base = int(nearest_point(values.parts[0], form.grade))
     is_narrow = bool((np.abs(q - base) < 1 << 22)[~is_exception].all())
     is_free = is_exception  # to take any integer
     if not form.is_fine and values.quantizer is not None:
@@ -380,7 +398,7 @@ def apply_form(values: Values, form: Form, mode: int) -> InForm | None:
             return None
     if np.count_nonzero(patches) > MOST_PATCHES:
         return None
-    return InForm(base, is_narrow, q, is_exception, patches, residuals)
+    return InForm(form, base, is_narrow, q, is_exception, patches, residuals)
 
 
 def _interpolated(
@@ -410,7 +428,8 @@ def _interpolated(
     changes = [np.zeros(1, "<i8")]
     top = passes[0].level if passes else 1
     changes += [
-        changes_at(first[i : i + 1], q[first[i - 1 : i]], top) for i in range(1, first.size)
+        changes_at(first[i : i + 1], form.rounded(q[first[i - 1 : i]]), top)
+        for i in range(1, first.size)
     ]
     for step in passes:
         predictions = predict(q, form, values.shape, active, step)
@@ -439,11 +458,11 @@ def encode_form(values: Values, form: Form, mode: int) -> Payload | None:
     exceptions = b""
     if has_exceptions:
         bins = lattice_values(values.k, values.float_type, values.quantizer, is_fine=False)
-        stored = np.where(values.has_bin, bins, values.bits)
+        stored = np.where(values.has_bin & ~values.is_kept, bins, values.bits)
         exceptions = pack_exceptions(values.bits, stored, tile.is_exception, values.shape)
     patches = np.array(entries, "<u2").tobytes()
     head = Head(
-        form=form,
+        form=tile.form,
         coder=coded.head,
         has_exceptions=has_exceptions,
         is_narrow=tile.is_narrow,

@@ -22,6 +22,9 @@ STEP_FACTOR = 4057 / 4096
 UNIT = 16
 """Fine points to a step."""
 
+MOST_GRADE = 3
+"""Far from zero only multiples of 2^grade are fine points that an encoder uses."""
+
 
 def own_quantizer(quantizer: Quantizer, float_type: FloatType) -> Quantizer:
     """Give this codec's quantizer, with a smaller step and B, from PFPL's.
@@ -38,8 +41,32 @@ def own_quantizer(quantizer: Quantizer, float_type: FloatType) -> Quantizer:
 
 
 def fine_limit(float_type: FloatType) -> int:
-    """Give G, the largest number of a fine point that an encoder uses."""
-    return 2**15 - 1 if float_type.size == 4 else 2**20
+    """Give G: fine points that an encoder uses are numbered -G to G."""
+    return 2**18 - 1 if float_type.size == 4 else 2**20
+
+
+def grade_of(position: Array, float_type: FloatType) -> Array:
+    """Give the grades of positions, which are in 64ths of the distance of fine points."""
+    grades = np.zeros(position.shape, "<i8")
+    if float_type.size == 4:
+        for grade in range(MOST_GRADE):
+            grades += np.abs(position) >= 1 << (21 + grade)
+    return grades
+
+
+def nearest_point(position: Array, grade: Array | int) -> Array:
+    """Give the nearest fine points of a grade, which are multiples of 2^grade."""
+    points: Array = (position + (32 << grade)) >> 6 & -(1 << grade)
+    return points
+
+
+def are_used(numbers: Array, float_type: FloatType) -> Array:
+    """Say which numbers, in floating point, are of fine points that an encoder uses."""
+    near = np.abs(numbers) <= fine_limit(float_type)
+    positions = 64 * np.where(near, numbers, 0).astype("<i8")
+    is_point = 64 * nearest_point(positions, grade_of(positions, float_type)) == positions
+    used: Array = near & is_point
+    return used
 
 
 def lattice_values(
@@ -176,7 +203,7 @@ def values_of(
         t = x * (inverse * float_type.number(UNIT))
         has_fine = can_be & (np.abs(t) < float_type.number(limit + 1))
         position = np.rint(np.where(has_fine, t, zero) * float_type.number(64)).astype("<i8")
-        g = (position + 32) >> 6
+        g = nearest_point(position, grade_of(position, float_type))
         has_fine &= (np.abs(g) <= limit) & is_good(bits, g, is_fine=True)
         points = lattice_values(g, float_type, quantizer, is_fine=True)
         points = points.view(float_type.float_dtype)
@@ -201,6 +228,19 @@ def values_of(
     return Values(
         bits, shape, float_type, quantizer, fill_bits, k, g, parts, has_bin, has_fine, is_kept
     )
+
+
+def are_beyond(values: Values, grade: int) -> Array:
+    """Say which values a closed form of a grade cannot have, if it is below the largest one."""
+    is_far: Array = np.abs(values.parts) + 512 >= 1 << (21 + grade)
+    return is_far & values.has_fine & (values.float_type.size == 4)
+
+
+def closed_grade(values: Values) -> int:
+    """Give the grade of closed forms of a tile."""
+    grades = range(MOST_GRADE)
+    few = [g for g in grades if np.count_nonzero(are_beyond(values, g)) <= values.bits.size // 1024]
+    return min(few, default=MOST_GRADE)
 
 
 def nearest_bins(values: Values) -> tuple[Array, Array]:

@@ -173,12 +173,20 @@ class Form:
     is_fine: bool = False  # integers are fine points, otherwise bins
     is_closed: bool = False  # the closed form
     units: int = 0  # which units it has
+    grade: int = 0  # closed: predictions are rounded to multiples of 2^grade
 
     def unit(self, level: int) -> int:
         """Say what residuals of a level count."""
         if not self.is_closed:
             return 1
-        return UNIT >> sum(level >= first for first in FINER_UNITS[self.units])
+        unit = UNIT >> sum(level >= first for first in FINER_UNITS[self.units])
+        return max(unit, 1 << self.grade)
+
+    def rounded(self, predictions: Array) -> Array:
+        """Round predictions to multiples of 2^grade."""
+        half, multiples = predictions.dtype.type((1 << self.grade) >> 1), -(1 << self.grade)
+        result: Array = (predictions + half) & predictions.dtype.type(multiples)
+        return result
 
 
 def units_of(form: Form, shape: Shape, axes: int) -> Array:
@@ -209,7 +217,7 @@ def predict(q: Array, form: Form, shape: Shape, active: list[int], step: Pass) -
                 at = step.places[here] + offset * stride
                 part[here] += q.dtype.type(weight_of_row) * q[at]
         total += q.dtype.type(weight) * part
-    return (total + 128) >> 8
+    return form.rounded((total + 128) >> 8)
 
 
 def interpolate(changes: Array, form: Form, shape: Shape, axes: int) -> Array:
@@ -221,7 +229,9 @@ def interpolate(changes: Array, form: Form, shape: Shape, axes: int) -> Array:
     first, passes = passes_of(shape, axes)
     active = active_axes(shape, axes)
     q = np.zeros_like(changes)
-    q[first] = np.cumsum(changes[: first.size], dtype=q.dtype)
+    q[first[:1]] = changes[:1]
+    for i in range(1, first.size):
+        q[first[i : i + 1]] = form.rounded(q[first[i - 1 : i]]) + changes[i : i + 1]
     done = first.size
     for step in passes:
         here = changes[done : done + step.places.size]

@@ -230,9 +230,9 @@ H5L_FN bool is_guarded(const Lattice<T>& lattice, Word<T> bits) {
 }
 
 // The bits that an exception of a form on fine points is stored as. If it has a bin, and is not kept, they are those
-// that the bin decodes to, so that it stays the same in whatever form it is encoded next. Not used in forms on bins: there, fine
-// points are exceptions if their bin is the fill value or infinite. The next bin might be within the bound, but fine
-// points must not move.
+// that the bin decodes to, so that it stays the same in whatever form it is encoded next. Not used in forms on bins:
+// there, fine points are exceptions if their bin is the fill value or infinite. The next bin might be within the bound,
+// but fine points must not move.
 template <class T>
 H5L_FN Word<T> exception_bits(const Lattice<T>& lattice, Word<T> bits) {
   bool is_kept;

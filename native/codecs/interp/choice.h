@@ -320,7 +320,7 @@ H5L_FN i32 first_base(i32 position, u32 grade) {
 // Whether the first value of a closed form has to be an exception: it is kept, and integers could not be counted from
 // it.
 H5L_FN bool is_no_base(i32 position, const Grade& grade) {
-  return position != kNone<i32> && position % kParts == 0 && (position / kParts & ~grade.mask) != 0;
+  return position != kNone<i32> && position % kParts == 0 && position / kParts % grade.distance != 0;
 }
 
 // Rounds to multiples of 16 steps.

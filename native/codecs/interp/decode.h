@@ -93,9 +93,8 @@ bool decode_integers(const ValueRule<T>& rule, const Head& head, const Shape& sh
       codes -= exceptions - (ordered[0] & 1);
     }
   }
-  if (!read_codes(head, units_of(shape, head.unit_code, head.grade), from, static_cast<u32>(end - from), codes, steps,
-                  memory.scratch))
-    return false;
+  const Units units = units_of(shape, head.unit_code, head.grade);
+  if (!read_codes(head, units, from, static_cast<u32>(end - from), codes, steps, memory.scratch)) return false;
   if (codes != shape.count) put_back(ordered, shape.count, codes, steps);
   if (head.is_closed) patch_steps(patches, head.patches, steps);
   if (is_lorenzo) {
@@ -103,7 +102,7 @@ bool decode_integers(const ValueRule<T>& rule, const Head& head, const Shape& sh
     rebuild_lorenzo(shape, head.lorenzo_axes, steps, I{0}, integers, {&rows, rows.take});
   } else {
     const Rule weights = {{head.weights[0], head.weights[1], head.weights[2]}};
-    rebuild_interpolation(shape, weights, steps, I{0}, Grade(head.grade), integers, memory.prediction);
+    rebuild_interpolation(shape, weights, steps, I{0}, units.grade, integers, memory.prediction);
     to_values(rule, head, integers, shape.count, values);
   }
   if (!rule.is_pointwise && !head.is_closed) {
@@ -129,7 +128,7 @@ bool decode_tile(const ValueRule<T>& rule, u32 mode, const Tile& tile, const u8*
     return read_labels<T>(mask_neighbours_of(shape.extents), tile.count, payload, end, values,
                           reinterpret_cast<u16*>(memory.narrow.steps));
   }
-  const u8* from = read_head<T>(payload, end, shape.active, head);
+  const u8* from = read_head(payload, end, shape.active, sizeof(T), head);
   if (from == nullptr) return false;
   const bool has_plain_bins = rule.is_pointwise || rule.has_words;
   if (has_plain_bins && (head.is_fine || head.patches != 0 || head.own_lattice.exists())) return false;

@@ -57,8 +57,9 @@ inline constexpr i32 kParts = 64;  // parts between adjacent fine points; positi
 // Fine points are numbered -G to G. Not all of these numbers are used: from 2^15 on only even ones, from 2^16 on only
 // multiples of 4, and so on, since otherwise too many numbers of the type would be fine points by chance.
 inline constexpr u32 kPlainBits = 15;
+inline constexpr u32 kHighestGrade = 3;
 template <class T>
-inline constexpr u32 kMostGrade = sizeof(T) == 4 ? 3 : 0;
+inline constexpr u32 kMostGrade = sizeof(T) == 4 ? kHighestGrade : 0;
 template <class T>
 inline constexpr i32 kFineLimit = sizeof(T) == 4 ? (1 << (kPlainBits + kMostGrade<T>)) - 1 : 1 << 20;
 // All numbers up to this one are used.
@@ -276,19 +277,18 @@ H5L_FN bool are_labels(const u8* payload, u32 bytes) {
   return bytes >= kLeastHeadBytes && (payload[2] & kIsLabels) != 0;
 }
 
-// Whether all points are numbers, or infinite; if points are computed in the type, d and offset must be numbers of it.
-template <class T>
-H5L_FN bool is_usable(const OwnLattice& own) {
+// Whether all points are numbers, or infinite; if points are computed in the values' type, which has `value_bytes`, d
+// and offset must be numbers of it.
+H5L_FN bool is_usable(const OwnLattice& own, u32 value_bytes) {
   const auto is_number = [](double x) { return (bit_cast<u64>(x) & ~kSignBit<double>) < kInfinity<double>; };
-  const auto is_of_type = [](double x) { return static_cast<double>(static_cast<T>(x)) == x; };
+  const auto is_of_type = [=](double x) { return value_bytes == 8 || static_cast<double>(static_cast<float>(x)) == x; };
   return own.exists() && is_number(own.d) && is_number(own.offset) &&
          (!own.has_products() || (is_of_type(own.d) && is_of_type(own.offset)));
 }
 
 // Returns the end of the head; nullptr if no encoder writes such a head. `active` is the number of axes along which the
 // tile is interpolated; the axes of Lorenzo differences need not be among them.
-template <class T>
-H5L_FN const u8* read_head(const u8* in, const u8* end, u32 active, Head& head) {
+H5L_FN const u8* read_head(const u8* in, const u8* end, u32 active, u32 value_bytes, Head& head) {
   constexpr u8 kLanes[] = {1, 4, 16, 32};
   if (end - in < static_cast<i64>(kLeastHeadBytes)) return nullptr;
   head.has_own_table = (in[0] & 1) == 0;
@@ -320,9 +320,9 @@ H5L_FN const u8* read_head(const u8* in, const u8* end, u32 active, Head& head) 
   if (head.is_closed && (!head.is_fine || is_lorenzo)) return nullptr;
   if (head.is_fine && !head.is_closed && has_patches) return nullptr;
   if (has_own_lattice && (head.is_fine || has_patches)) return nullptr;
-  if (sizeof(T) == 4 && !is_lorenzo && !head.is_narrow) return nullptr;
+  if (value_bytes == 4 && !is_lorenzo && !head.is_narrow) return nullptr;
   in += kLeastHeadBytes;
-  const u32 rest = (is_short ? 2 : u32{sizeof(T)}) + 2 * (u32{has_raw_planes} + u32{has_patches}) +
+  const u32 rest = (is_short ? 2 : value_bytes) + 2 * (u32{has_raw_planes} + u32{has_patches}) +
                    (head.has_own_table ? kOwnTableBytes : 0) + (has_own_lattice ? kOwnLatticeBytes : 0);
   if (end - in < static_cast<i64>(rest)) return nullptr;
   const auto take = [&in] {
@@ -332,8 +332,8 @@ H5L_FN const u8* read_head(const u8* in, const u8* end, u32 active, Head& head) 
   if (is_short) {
     head.base = static_cast<short>(take());
   } else {
-    head.base = static_cast<typename FloatTraits<T>::Int>(load<Word<T>>(in));
-    in += sizeof(T);
+    head.base = value_bytes == 4 ? static_cast<i32>(load<u32>(in)) : static_cast<i64>(load<u64>(in));
+    in += value_bytes;
   }
   head.raw_planes = has_raw_planes ? take() : 0;
   head.patches = has_patches ? take() : 0;
@@ -350,7 +350,7 @@ H5L_FN const u8* read_head(const u8* in, const u8* end, u32 active, Head& head) 
   if (has_own_lattice) {
     head.own_lattice = {bit_cast<double>(load<u64>(in)), bit_cast<double>(load<u64>(in + 8))};
     in += kOwnLatticeBytes;
-    if (!is_usable<T>(head.own_lattice)) return nullptr;
+    if (!is_usable(head.own_lattice, value_bytes)) return nullptr;
   }
   const bool is_used = (head.raw_planes != 0) == has_raw_planes && (head.patches != 0) == has_patches;
   return is_used && head.raw_planes <= kMaxRawPlanes ? in : nullptr;

@@ -10,15 +10,15 @@
 
 namespace h5lossy::H5L_TARGET::interp {
 
-// Predictions of a closed tile are rounded to multiples of 2 to the power `bits`, its grade.
+// Predictions of a closed tile are rounded to multiples of 2 to the power of its grade.
 struct Grade {
-  u32 bits = 0, half = 0;
-  i32 mask = -1;
+  i32 distance = 1;  // this power
   Grade() = default;
-  H5L_FN explicit Grade(u32 grade) : bits(grade), half((1u << grade) >> 1), mask(-(1 << grade)) {}
+  H5L_FN explicit Grade(u32 grade) : distance(1 << grade) {}
   template <class I>
   H5L_FN I rounded(I prediction) const {
-    return static_cast<I>(static_cast<Unsigned<I>>(prediction) + half) & static_cast<I>(mask);
+    return static_cast<I>(static_cast<Unsigned<I>>(prediction) + static_cast<u32>(distance) / 2) &
+           -static_cast<I>(distance);
   }
 };
 
@@ -27,10 +27,7 @@ struct Units {
   u32 quarters = 0;
   u32 halves = 0;
   Grade grade = {};
-  H5L_FN u32 bits_at(u32 residual) const {
-    const u32 bits = kUnitBits - (residual < halves) - (residual < quarters);
-    return bits < grade.bits ? grade.bits : bits;
-  }
+  H5L_FN u32 bits_at(u32 residual) const { return kUnitBits - (residual < halves) - (residual < quarters); }
 };
 
 // The number of values on `level` and the levels above.
@@ -47,7 +44,9 @@ H5L_FN u32 values_from(const Shape& shape, u32 level) {
 H5L_FN Units units_of(const Shape& shape, u32 code, u32 grade) {
   constexpr u32 kNever = 32;
   constexpr u32 kHalves[kUnitCodes] = {kNever, 3, 3, 2}, kQuarters[kUnitCodes] = {kNever, kNever, 5, 4};
-  return {values_from(shape, kQuarters[code]), values_from(shape, kHalves[code]), Grade(grade)};
+  // With the highest grade, no unit is below half a step.
+  const u32 quarters = grade < kHighestGrade ? values_from(shape, kQuarters[code]) : 0;
+  return {quarters, values_from(shape, kHalves[code]), Grade(grade)};
 }
 
 }  // namespace h5lossy::H5L_TARGET::interp

@@ -396,7 +396,8 @@ inline void for_slabs(const Plan& plan, const Level& level, u32 part, F&& visit)
 }
 
 H5L_INLINE Lanes rounded(Lanes predictions, const Grade& grade) {
-  return (predictions + grade.half) & static_cast<u32>(grade.mask);
+  const u32 distance = static_cast<u32>(grade.distance);
+  return (predictions + distance / 2) & (0 - distance);
 }
 
 // Computes codes as take_target (walk.h) does.
