@@ -66,7 +66,7 @@ H5L_FN Word<T> fill_of(const Lattice<T>& lattice) {
 // The grade of a position: 2 to this power is the distance of fine points there.
 template <class T>
 H5L_FN u32 grade_of(i32 position) {
-  const u32 size = static_cast<u32>(position < 0 ? -position : position) / kParts;
+  const u32 p = static_cast<u32>(position), size = (position < 0 ? 0 - p : p) / kParts;  // of kNone, too
   u32 grade = 0;
   for (u32 g = 0; g < kMostGrade<T>; ++g) grade += size >> (kPlainBits + g) != 0 ? 1 : 0;
   return grade;
