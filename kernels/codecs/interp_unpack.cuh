@@ -314,13 +314,9 @@ class Unpacker {
     const Head& head = shared().head;
     const CodesPlan plan = shared().plan;
     const u32 blocks = blocks_of(codes()), escape_bytes = head.escape_bytes;
-    // What Units::bits_at does, with fewer registers: open forms have no units, and the bits 0.
     const Units units = head.is_closed ? units_of(shape_, head.unit_code, head.grade) : Units{};
-    const u32 most = head.unit_bits(), quarters = units.quarters, halves = units.halves;
-    const auto unit_bits_of = [=](u32 b) {
-      const u32 code = b * kBlockCodes + lane();
-      return most - (code < halves ? 1 : 0) - (code < quarters ? 1 : 0);
-    };
+    const u32 unit_bits = head.unit_bits();
+    const auto unit_bits_of = [&](u32 b) { return unit_bits == 0 ? 0 : units.bits_at(b * kBlockCodes + lane()); };
     const u32* const symbols = stage_.symbols();
     I* const steps = stage_.steps<I>();
 
