@@ -341,8 +341,10 @@ class FormFinder {
         form.is_fine = form.is_closed = true;
         form.grade = grade_;
         form.rule = recognise_rule();
-        attempt(form, count() / 8);
-        if (patches_ <= count() / 1024) return;
+        H5L_NO_UNROLL for (; form.unit_code < kUnitCodes; form.unit_code = next_unit_code(form.unit_code)) {
+          attempt(form, count() / 8);
+          if (patches_ <= count() / 1024) return;
+        }
       }
       survey_positions();
       attempt_both(can_close());
@@ -405,7 +407,7 @@ class FormFinder {
     count_section();
     if (!may_have_finer_units(count(), least_)) return;
     Form form = best_;
-    for (u32 code = 2; code < kUnitCodes; ++code) {
+    for (u32 code = next_unit_code(form.unit_code); code < kUnitCodes; ++code) {
       const u64 before = least_;
       form.unit_code = code;
       attempt(form);
