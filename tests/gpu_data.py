@@ -62,6 +62,16 @@ def make(kind: str, shape: tuple[int, ...], dtype: Any, seed: int = 0) -> np.nda
     return result.reshape(shape)
 
 
+def graded(grade: int, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
+    """Return a smooth field whose closed tiles have this grade, 0 to 3, with a bound of 0.5."""
+    rng = np.random.default_rng([grade, *shape])
+    wave = np.ones(shape)
+    for axis, extent in enumerate(shape):
+        along = np.sin(np.arange(extent) / (9 + 2 * axis))
+        wave *= along.reshape([-1 if a == axis else 1 for a in range(len(shape))])
+    return (0.6 * 2 ** (11 + grade) + 40 * wave + rng.random(shape)).astype(dtype)
+
+
 def check_damage(frame: bytes, rng: np.random.Generator) -> None:
     """Check that a GPU decodes 60 damaged copies of a frame, or raises, as the host does."""
     cupy = pytest.importorskip("cupy")

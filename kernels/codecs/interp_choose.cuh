@@ -339,8 +339,8 @@ class Chooser {
       const AxisSampler sampler(dims_, candidates.axes[c]);
       u32 samples = 0, matches = 0;
       H5L_NO_UNROLL for (u32 first = 0; first < kAxisPlaces && samples < kAxisSamples; first += kWarpThreads) {
-        const AxisSample sample =
-            sampler.sample(first + lane(), [&](u64 place, i32& fine) { return fine_point(lattice, place, fine); });
+        const AxisSample sample = sampler.template sample<T>(
+            first + lane(), [&](u64 at, i32& fine) { return fine_point(lattice, at, fine); });
         const u32 are_samples = ballot(sample != AxisSample::none);
         const bool counts = samples + ones(are_samples & lanes_below()) < kAxisSamples;
         matches += ones(ballot(counts && sample == AxisSample::match));

@@ -12,6 +12,7 @@
 #pragma once
 
 #include "codecs/interp/masks.h"
+#include "codecs/interp/units.h"
 #include "kernels/codecs/interp_passes.cuh"
 #include "kernels/codecs/interp_stage.cuh"
 #include "kernels/common/integers.cuh"
@@ -347,6 +348,12 @@ class Decoder {
   // -------------------------------------------------------------------------------------------------------------------
   // From steps to integers
 
+  // Only lattices have closed tiles.
+  H5L_DEVICE static Grade grade_of_tile(const Head& head) {
+    if constexpr (kIsLattice<Q>) return Grade(head.grade);
+    return {};
+  }
+
   // Inserts steps of 0 for the exceptions that have no codes. Called by the whole thread block after a barrier, when
   // the passes are known and there are no integers yet; ends with a barrier.
   template <class I>
@@ -424,13 +431,17 @@ class Decoder {
       copy_first_steps();
       sync_block();
     }
-    // Pass 0: each integer is predicted by the previous one.
+    // Pass 0: each integer is predicted by the previous one, rounded. That is the sum of all steps before, each
+    // rounded.
     const u32 first = table.passes[0].count;
-    if constexpr (!kIsShort) sum_lines<I>(steps, first, 1, Lines{});
+    const Grade grade = grade_of_tile(head);
+    if constexpr (!kIsShort) {
+      sum_lines<I>(steps, first, 1, Lines{}, [&](Unsigned<I> step) { return grade.rounded(step); });
+    }
     if (kIsShort || first == 1) {
       if (thread() == 0) integers[0] = 0;
     } else {
-      run_passes<false>(0, 1, steps, steps, integers);
+      run_passes<false>(0, 1, grade, steps, steps, integers);
     }
     const I* first_steps = steps;
     if constexpr (has_first_steps) {
@@ -438,15 +449,17 @@ class Decoder {
     }
     sync_block();
     bool has_room = true;
-    for_phases(shape_, passes,
-               [&](u32 from, u32 end) { has_room &= run_passes<true>(from, end, steps, first_steps, integers); });
+    for_phases(shape_, passes, [&](u32 from, u32 end) {
+      has_room &= run_passes<true>(from, end, grade, steps, first_steps, integers);
+    });
     return !kIsShort || !any_in_block(!has_room);
   }
 
   // Runs passes that do not depend on each other. Without predictions, the steps are the integers. `first_steps` has
   // the steps of the first passes. False if some of the thread's integers do not fit.
   template <bool is_predicted, class I, class Integers>
-  H5L_DEVICE bool run_passes(u32 first, u32 end, const I* steps, const I* first_steps, Integers integers) {
+  H5L_DEVICE bool run_passes(u32 first, u32 end, const Grade& grade, const I* steps, const I* first_steps,
+                             Integers integers) {
     using U = Unsigned<I>;
     const auto& table = decode_shared<Shared>().passes;
     bool has_room = true;
@@ -459,7 +472,9 @@ class Decoder {
       if constexpr (is_predicted) {
         U predicted[kQuad];
         predict_quad<I>(table, pass, quad, integers, predicted);
-        H5L_UNROLL for (u32 j = 0; j < kQuad; ++j) sums[j] += static_cast<U>(static_cast<I>(predicted[j]) >> 8);
+        H5L_UNROLL for (u32 j = 0; j < kQuad; ++j) {
+          sums[j] += grade.rounded(static_cast<U>(static_cast<I>(predicted[j]) >> 8));
+        }
       }
       H5L_UNROLL for (u32 j = 0; j < kQuad; ++j) {
         if (quad.has(j)) has_room &= put(integers, quad.places[j], static_cast<I>(sums[j]));
@@ -478,15 +493,16 @@ class Decoder {
     if (thread() == 0) table.make_for_box(shape_);
     sync_block();
     if constexpr (kOfWords) put_back(stage, record, 1, steps);
-    run_passes<false>(0, 1, steps, steps, integers);
+    run_passes<false>(0, 1, Grade(), steps, steps, integers);
     sync_block();
+    const auto as_it_is = [](Unsigned<I> number) { return number; };
     for (u32 a = 0; a < kAxes; ++a) {
       if ((axes & axis_bit(a)) != 0) continue;
       Lines lines;
       for (u32 b = 0; b < a; ++b) {
         if ((axes & axis_bit(b)) == 0) lines.add(shape_.extents[b], shape_.strides[b]);
       }
-      sum_lines<I>(integers, shape_.extents[a], shape_.strides[a], lines);
+      sum_lines<I>(integers, shape_.extents[a], shape_.strides[a], lines, as_it_is);
     }
     for (u32 a = 0; a < kAxes; ++a) {
       if ((axes & axis_bit(a)) == 0) continue;
@@ -494,7 +510,7 @@ class Decoder {
       for (u32 b = kAxes; b-- > 0;) {
         if (b != a) lines.add(shape_.extents[b], shape_.strides[b]);
       }
-      sum_lines<I>(integers, shape_.extents[a], shape_.strides[a], lines);
+      sum_lines<I>(integers, shape_.extents[a], shape_.strides[a], lines, as_it_is);
     }
   }
 
@@ -516,10 +532,11 @@ class Decoder {
     }
   };
 
-  // Replaces each of the n numbers of a line by the sum up to it. Called by the whole thread block after a barrier;
-  // ends with a barrier.
-  template <class I, class Numbers>
-  H5L_DEVICE void sum_lines(Numbers numbers, u32 n, u32 stride, const Lines& lines) {
+  // Replaces each of the n numbers of a line by the sum up to it. Of each number, rounded(number) counts in all sums
+  // behind it, and the rest only in its own; they are equal unless there is one line, without a stride. Called by the
+  // whole thread block after a barrier; ends with a barrier.
+  template <class I, class Numbers, class Rounded>
+  H5L_DEVICE void sum_lines(Numbers numbers, u32 n, u32 stride, const Lines& lines, Rounded rounded) {
     using U = Unsigned<I>;
     if (n == 1) return;
     if (stride != 1 && lines.count >= kDecodeThreads / 4) {
@@ -545,8 +562,9 @@ class Decoder {
       U before = 0;
       for (u32 k = first; k < end; k += kWarpThreads) {
         const u32 at = line + (k + lane()) * stride;
-        const U sum = before + scan_of_warp(k + lane() < end ? static_cast<U>(numbers[at]) : U{0});
-        if (k + lane() < end) numbers[at] = static_cast<I>(sum);
+        const U own = k + lane() < end ? static_cast<U>(numbers[at]) : U{0}, step = rounded(own);
+        const U sum = before + scan_of_warp(step);
+        if (k + lane() < end) numbers[at] = static_cast<I>(sum + (own - step));
         before = shuffle(sum, kWarpThreads - 1);
       }
       if (pieces > 1 && lane() == 0) decode_shared<Shared>().totals[i] = before;

@@ -39,7 +39,7 @@ struct CommonBits {
 struct DraftShared {
   union {
     // At first, twice the fine point below a value, plus 1 if the value is kept; the integer of the value replaces
-    // this. Both are relative to base. Words are integers from the start. In the end, the codes.
+    // this. Both are relative to base, or near it. Words are integers from the start. In the end, the codes.
     alignas(16) i16 integers[kTileValues];
     SurveyMemory<kTileGroups> survey;
     MaskPlaces mask_places;
@@ -53,6 +53,9 @@ struct DraftShared {
   Prospects prospects;
   CommonBits common;
   i64 base;
+  i32 first_position;  // of value 0, or a kept one at base
+  i32 first_integer;   // of value 0
+  i32 grade;           // of the form that is tried
   u32 sums[4 * kDraftWarps];
   u32 entries;
 };
@@ -366,15 +369,21 @@ class Drafter {
     const i32 first_position = position_of(own, limits, all.bits(first));
     W first_bin;
     bin_of_value(own, limits, all.bits(first), first_position, first_bin);
+    // The grade of a closed form is known at the end. Until then its base is one that has any grade, if there is one.
     const i64 base = !closed      ? static_cast<i64>(static_cast<Int<T>>(first_bin))
-                     : first == 0 ? fine_point_of(first_position)
-                                  : rounded_base(fine_point_of(first_position));
-    if (thread() == 0) shared().base = base;
+                     : first == 0 ? first_base(first_position, kMostGrade<T>)
+                                  : rounded_base(fine_point_of<T>(first_position));
+    if (thread() == 0) {
+      shared().base = base;
+      shared().first_position = first == 0 ? first_position : static_cast<i32>(base) * kParts;
+      if (!closed) shared().grade = shared().first_integer = 0;
+    }
     const bool are_plain = bins_are_plain(own, static_cast<Int<T>>(first_bin));
     u32* const mask = stage_.mask();
     u32* const patched = patched_of(next_);
     i8* const deltas = stage_.deltas(next_);
     u32 sums[4] = {};  // exceptions, others without a fine point, kept values beside bins, and patched values
+    u32 beyond = 0;    // values beyond each grade, in ten bits each
     bool is_other = false, is_constant = true;
     bool has_seen = false, has_several = false;  // whether there are exceptions, and with different bits
     W seen = 0;
@@ -392,6 +401,9 @@ class Drafter {
         auto target = static_cast<Int<T>>(closed ? 2 * ((position >> 6) - static_cast<i32>(base)) + (is_kept ? 1 : 0)
                                                  : bin - static_cast<W>(base));
         is_constant &= is_exception || bin == first_bin;
+        if (closed && kMostGrade<T> != 0 && is_there && is_beyond(position, 0)) {
+          beyond += 1 + (is_beyond(position, 1) ? 1 << 10 : 0) + (is_beyond(position, 2) ? 1 << 20 : 0);
+        }
         if (is_exception) {
           exceptions |= is_there ? 1u << j : 0;
           has_several = has_several || (has_seen && bits[j] != seen);
@@ -413,7 +425,7 @@ class Drafter {
         sums[1] += !has_position && has_bin && is_there ? 1 : 0;
         sums[2] += is_beside && is_there ? 1 : 0;
         if (!closed && is_beside && has_bin && is_there) {
-          deltas[i + j] = static_cast<i8>(fine_point_of(position) - static_cast<i32>(kUnit) * bin_of(position));
+          deltas[i + j] = static_cast<i8>((position >> 6) - static_cast<i32>(kUnit) * bin_of(position));
           patches |= 1u << j;
         }
         targets[j] = static_cast<u32>(target) & 0xFFFF;
@@ -435,6 +447,7 @@ class Drafter {
     if (least_ != kNoCost && sums[0] != 0 && best_exceptions_ != 0 && (sums[0] != best_exceptions_ || !are_plain)) {
       return false;
     }
+    if (closed && !find_grade(beyond, static_cast<i32>(base))) return false;
     exceptions_ = sums[0];
     patches_ = sums[3];
     if (exceptions_ == 0 || least_ != kNoCost) return true;
@@ -468,6 +481,28 @@ class Drafter {
       if (any_in_block(has_several || (has_seen && seen != common))) return false;
     }
     sync_block();
+    return true;
+  }
+
+  // Finds the grade of a closed form and the base that belongs to it; integers stay relative to `near`. Of the thread's
+  // values, `beyond` says how many are beyond each grade, in ten bits each. False if not all values have the grade.
+  H5L_DEVICE bool find_grade(u32 beyond, i32 near) const {
+    u32 grade = 0;
+    if (kMostGrade<T> != 0 && any_in_block(beyond != 0)) {
+      u32 counts[3] = {beyond & 1023, beyond >> 10 & 1023, beyond >> 20};
+      sum_over_block<kDraftWarps>(counts, shared().sums);
+      grade = grade_of_counts<T>(counts, count());
+      H5L_UNROLL for (u32 g = 0; g < kMostGrade<T>; ++g) {
+        if (g == grade && counts[g] != 0) return false;
+      }
+    }
+    const i32 position = shared().first_position;
+    if (is_no_base(position, Grade(grade))) return false;
+    if (thread() == 0) {
+      shared().base = first_base(position, grade);
+      shared().first_integer = first_base(position, grade) - near;
+      shared().grade = static_cast<i32>(grade);
+    }
     return true;
   }
 
@@ -532,12 +567,15 @@ class Drafter {
     sync_block();
     u32* const patched = patched_of(next_);
     i8* const deltas = stage_.deltas(next_);
-    const Units units = units_of(shape(), form.unit_code);
+    const u32 grade_bits = kMostGrade<T> == 0 || kHasWords<Q> ? 0 : static_cast<u32>(shared().grade);
+    const Units units = units_of(shape(), form.unit_code, grade_bits);
+    const Grade grade = units.grade;
     const auto bits_at = [&](u32 code) { return only_first ? kUnitBits : form.is_closed ? units.bits_at(code) : 0; };
     u32 patches = 0;
     bool fits = true;
     // The same as take_target and split_step.
-    const auto take = [&](i32 target, i32 prediction, u32 code, u32 unit_bits, i32& integer) {
+    const auto take = [&](i32 target, i32 predicted, u32 code, u32 unit_bits, i32& integer) {
+      const i32 prediction = grade.rounded(predicted);
       if constexpr (kHasWords<Q>) {
         integer = target;
         fits &= target - prediction == static_cast<i16>(target - prediction);
@@ -558,7 +596,7 @@ class Drafter {
     };
     if (warp() == 0) {
       table.finish_interpolation(shape(), passes);
-      const i32 base = kHasWords<Q> ? i32{integers[0]} : 0;
+      const i32 base = kHasWords<Q> ? i32{integers[0]} : shared().first_integer;
       sync_warp();
       if constexpr (!only_first) {
         code_first_pass(table.passes[0], integers, base, codes, [&](i32 target, i32 before, u32 code, i32& integer) {
@@ -566,7 +604,10 @@ class Drafter {
         });
       }
     }
-    if (only_first && thread() == 0) integers[0] = codes[0] = 0;
+    if (only_first && thread() == 0) {
+      integers[0] = static_cast<i16>(shared().first_integer);
+      codes[0] = 0;
+    }
     sync_block();
     const auto code_passes = [&](u32 from, u32 end) {
       for_quads<kDraftWarps>(table, from, end, [&](const Pass& pass, u32 number) {
@@ -650,6 +691,7 @@ class Drafter {
     if (thread() == 0) {
       TileRecord record;
       describe(record, form, exceptions_ != 0, true, shared().base, entries, next_, sizeof(i16));
+      if constexpr (!kHasWords<Q>) record.head.grade = static_cast<u32>(shared().grade);
       if constexpr (kHasWords<Q>) record.codes = count();
       record.plan = shared().plan.plan;
       record.is_drafted = 1;

@@ -81,6 +81,7 @@ template <class T, class Q>
 class FormFinder {
   using W = Word<T>;
   static constexpr u64 kNoCost = ~u64{0};
+  static constexpr bool kHasGrades = kIsLattice<Q> && kMostGrade<T> != 0;
 
  public:
   H5L_DEVICE FormFinder(const StagedPlan& plan, u32 chunk, u32 tile, const TilePlace& place, const Quantizer& quantizer,
@@ -175,7 +176,8 @@ class FormFinder {
   // What the values are
 
   H5L_CALLED void classify() {
-    u32 sums[4] = {};  // exceptions, others without a fine point, kept values beside bins, and other bits
+    u32 sums[4] = {};    // exceptions, others without a fine point, kept values beside bins, and other bits
+    u32 beyond[3] = {};  // beyond each grade
     const W first_bits = values_.bits(0);
     for_bits([&](u32, bool is_there, W given) {
       if (!is_there) return;
@@ -185,7 +187,10 @@ class FormFinder {
         bool is_kept;
         const i32 position = position_of(bits, is_kept);
         sums[2] += is_kept && is_beside_bin(position) ? 1 : 0;
-        if (position != kNone<i32>) return;
+        if (position != kNone<i32>) {
+          H5L_UNROLL for (u32 g = 0; kHasGrades && g < 3; ++g) beyond[g] += is_beyond(position, g) ? 1 : 0;
+          return;
+        }
         T bin;
         const bool has_bin = find_bin(q_, limits_.fill, bits, kNone<i32>, bin);
         ++sums[has_bin ? 1 : 0];
@@ -197,6 +202,26 @@ class FormFinder {
     sum_over_block<kFormWarps>(sums, shared().sums);
     summary_ = {sums[0], sums[1], sums[2]};
     are_alike_ = sums[3] == 0;
+    if constexpr (kHasGrades) find_grade(beyond);
+  }
+
+  // Finds the grade of closed forms, and how many values are exceptions of these only.
+  H5L_DEVICE void find_grade(u32 (&beyond)[3]) {
+    sum_over_block<kFormWarps>(beyond, shared().sums);
+    grade_ = grade_of_counts<T>(beyond, count());
+    hidden_ = grade_ < kMostGrade<T> ? beyond[grade_] : 0;
+    const i32 first = position_of(value_at(0));
+    if (first != kNone<i32> && closed_position(0, first) == kNone<i32>) hidden_ += 1;
+  }
+  // The position that value i has in a closed form.
+  [[nodiscard]] H5L_DEVICE i32 closed_position(u32 i, i32 position) const {
+    if constexpr (kHasGrades) {
+      const bool is_hidden =
+          (grade_ < kMostGrade<T> && is_beyond(position, grade_)) || (i == 0 && is_no_base(position, Grade(grade_)));
+      return is_hidden ? kNone<i32> : position;
+    } else {
+      return position;
+    }
   }
 
   // Words are counted from that of the first value that is not exact, or of the last value.
@@ -314,9 +339,12 @@ class FormFinder {
       if (can_close() && is_decoded) {
         Form form;
         form.is_fine = form.is_closed = true;
+        form.grade = grade_;
         form.rule = recognise_rule();
-        attempt(form, count() / 8);
-        if (patches_ <= count() / 1024) return;
+        H5L_NO_UNROLL for (; form.unit_code < kUnitCodes; form.unit_code = next_unit_code(form.unit_code)) {
+          attempt(form, count() / 8);
+          if (patches_ <= count() / 1024) return;
+        }
       }
       survey_positions();
       attempt_both(can_close());
@@ -363,6 +391,7 @@ class FormFinder {
     Form interpolation;
     interpolation.rule = shared().prospects.rule;
     interpolation.is_fine = interpolation.is_closed = is_closed;
+    interpolation.grade = is_closed ? grade_ : 0;
     if (shape_.active == 0) {
       attempt_lorenzo();
     } else if (of_interpolation <= of_lorenzo) {
@@ -378,7 +407,7 @@ class FormFinder {
     count_section();
     if (!may_have_finer_units(count(), least_)) return;
     Form form = best_;
-    for (u32 code = 2; code < kUnitCodes; ++code) {
+    for (u32 code = next_unit_code(form.unit_code); code < kUnitCodes; ++code) {
       const u64 before = least_;
       form.unit_code = code;
       attempt(form);
@@ -402,38 +431,45 @@ class FormFinder {
   // The first value for which `has_one` is true; count() if there is none.
   template <class HasOne>
   H5L_DEVICE u32 first_value(HasOne has_one) {
-    if (has_one(value_at(0))) return 0;
+    if (has_one(0, value_at(0))) return 0;
     u32 first = count();
     for_values([&](u32 i, bool is_there) {
-      if (is_there && i < first && has_one(value_at(i))) first = i;
+      if (is_there && i < first && has_one(i, value_at(i))) first = i;
     });
     return least_of_block<kFormWarps>(first, shared().sums);
   }
 
-  // The fine point of the first value that has one, 0 if none has one. In a closed form it is rounded, unless it is
-  // that of value 0.
+  // The fine point of the first value that has one, 0 if none has one; of a closed form, what closed_base gives.
   H5L_CALLED i32 base_of_fine_points(bool is_closed) {
-    const u32 first = first_value([&](W bits) { return position_of(bits) != kNone<i32>; });
-    const i32 fine = first < count() ? fine_point_of(position_of(value_at(first))) : 0;
-    return is_closed && first != 0 ? rounded_base(fine) : fine;
+    const auto position_at = [&](u32 i, W bits) {
+      const i32 position = position_of(bits);
+      return is_closed ? closed_position(i, position) : position;
+    };
+    const u32 first = first_value([&](u32 i, W bits) { return position_at(i, bits) != kNone<i32>; });
+    if (first == count()) return 0;
+    const i32 position = position_at(first, value_at(first));
+    if (is_closed && first == 0) return first_base(position, grade_);
+    const i32 fine = fine_point_of<T>(position);
+    return is_closed ? rounded_base(fine) : fine;
   }
 
   H5L_DEVICE u64 attempt_closed(const Form& form, u32 most_patches) {
     has_bins_ = false;
     const i32 base = base_of_fine_points(true);
-    const bool has_exceptions = summary_.exceptions + summary_.without_fine != 0;
-    const Units units = units_of(shape_, form.unit_code);
+    const bool has_exceptions = summary_.exceptions + summary_.without_fine + hidden_ != 0;
+    const Units units = units_of(shape_, form.unit_code, form.grade);
+    patches_ = kTileValues;
     const FormIntegers integers;
     i32* const codes = stage_.template codes<i32>(next_);
     i8* const deltas = stage_.deltas(next_);
     clear(shared().patched);
     for_bits([&](u32 i, bool is_there, W bits) {
-      const i32 position = is_there ? position_of(encoded(bits)) : kNone<i32>;
+      const i32 position = is_there ? closed_position(i, position_of(encoded(bits))) : kNone<i32>;
       if (is_there) integers[i] = position;
       note_exceptions(i, is_there && position == kNone<i32>);
     });
-    patches_ = kTileValues;
-    interpolate<i32>(form.rule, integers, base, codes, [&](i32 target, i32 prediction, u32 code, i32& integer) {
+    interpolate<i32>(form.rule, integers, base, codes, [&](i32 target, i32 predicted, u32 code, i32& integer) {
+      const i32 prediction = units.grade.rounded(predicted);
       const u32 unit_bits = units.bits_at(code);
       i32 delta;
       const i32 step = split_step(take_target<true>(target, prediction, unit_bits, integer), unit_bits, delta);
@@ -464,7 +500,7 @@ class FormFinder {
     clear(shared().patched);
     for_bits([&](u32 i, bool is_there, W bits) {
       const i32 position = is_there ? position_of(encoded(bits)) : kNone<i32>;
-      if (is_there) integers[i] = position == kNone<i32> ? kNone<i32> : fine_point_of(position) - base;
+      if (is_there) integers[i] = position == kNone<i32> ? kNone<i32> : fine_point_of<T>(position) - base;
       note_exceptions(i, is_there && position == kNone<i32>);
     });
     i32* const codes = stage_.template codes<i32>(next_);
@@ -474,7 +510,7 @@ class FormFinder {
 
   H5L_DEVICE u64 attempt_bins(const Form& form) {
     if (has_bins_ && form.is_lorenzo) return attempt_bins<i32>(form, FormIntegers(), bins_.exceptions != 0);
-    const u32 first = first_value([&](W bits) {
+    const u32 first = first_value([&](u32, W bits) {
       W bin;
       return bin_of_value(bits, bin);
     });
@@ -553,7 +589,7 @@ class FormFinder {
       i32 delta = 0;
       if (is_there) {
         const i32 position = position_of(encoded(bits), is_kept);
-        delta = fine_point_of(position) - kUnit * bin_of(position);
+        delta = (position >> 6) - kUnit * bin_of(position);  // of kept values
         is_kept = is_kept && (bins_.exceptions == 0 || (shared().mask[i / 32] >> i % 32 & 1) == 0);
       }
       const u32 patched = ballot(is_kept && delta != 0);
@@ -936,8 +972,9 @@ class FormFinder {
         shape_, odd, number,
         [&](u32 place, i32& fine) {
           const i32 position = position_of(value_at(place));
-          fine = fine_point_of(position);
-          return position != kNone<i32>;
+          if (position == kNone<i32>) return false;
+          fine = fine_point_of<T>(position);
+          return true;
         },
         found);
   }
@@ -981,7 +1018,8 @@ class FormFinder {
       for (u32 set = thread(); set < sets; set += kFormThreads) {
         const Blend blend = blend_of(rule_of(set), odd);
         for (u32 k = 0; k < memory.count; ++k) {
-          memory.matches[set] += matches_rule(blend, shape_.active, memory.samples[k].along, memory.samples[k].fine);
+          const RuleSample& sample = memory.samples[k];
+          memory.matches[set] += matches_rule(blend, shape_.active, sample.along, sample.fine, Grade(grade_));
         }
       }
     }
@@ -997,6 +1035,7 @@ class FormFinder {
   const TileValues<T> values_;
   const TileStage<T> stage_;
   Summary summary_;
+  u32 grade_ = 0, hidden_ = 0;  // of closed forms: their grade, and exceptions that other forms do not have
   bool are_alike_ = false;
   BinSummary bins_;
   i64 base_ = 0;           // of bins

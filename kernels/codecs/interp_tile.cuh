@@ -67,6 +67,7 @@ H5L_DEVICE void describe(TileRecord& record, const Form& form, bool has_exceptio
   head.is_fine = form.is_fine;
   head.is_closed = form.is_closed;
   head.unit_code = form.unit_code;
+  head.grade = form.grade;
   head.has_exceptions = has_exceptions;
   head.is_narrow = is_narrow;
   for (u32 i = 0; i < kMaxActiveAxes; ++i) head.weights[i] = form.is_lorenzo ? 0 : form.rule.weights[i];
@@ -253,6 +254,15 @@ H5L_DEVICE u32 least_of_block(u32 number, u32* scratch) {
   u32 least = ~u32{0};
   H5L_UNROLL for (u32 w = 0; w < warps; ++w) least = scratch[w] < least ? scratch[w] : least;
   return least;
+}
+
+// The grade of a closed form, as closed_grade finds it, of how many values are beyond each.
+template <class T, u32 grades>
+H5L_DEVICE u32 grade_of_counts(const u32 (&beyond)[grades], u32 count) {
+  static_assert(kMostGrade<T> <= grades);
+  u32 grade = 0;
+  H5L_UNROLL for (u32 g = 0; g < kMostGrade<T>; ++g) grade += beyond[g] > count / kBeyondShare ? 1 : 0;
+  return grade;
 }
 
 }  // namespace h5lossy::H5L_TARGET::interp

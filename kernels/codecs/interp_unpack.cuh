@@ -314,7 +314,7 @@ class Unpacker {
     const Head& head = shared().head;
     const CodesPlan plan = shared().plan;
     const u32 blocks = blocks_of(codes()), escape_bytes = head.escape_bytes;
-    const Units units = head.is_closed ? units_of(shape_, head.unit_code) : Units{};
+    const Units units = head.is_closed ? units_of(shape_, head.unit_code, head.grade) : Units{};
     const u32 unit_bits = head.unit_bits();
     const auto unit_bits_of = [&](u32 b) { return unit_bits == 0 ? 0 : units.bits_at(b * kBlockCodes + lane()); };
     const u32* const symbols = stage_.symbols();

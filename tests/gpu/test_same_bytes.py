@@ -58,6 +58,25 @@ def test_frames_and_values_are_the_same(setting: str, bound: str, dtype: str) ->
             assert same_bits(part, decoded[first:end]), (shape, kind)
 
 
+@pytest.mark.parametrize("dtype", ["<f4", "<f8"])
+@pytest.mark.parametrize("grade", range(4))
+def test_closed_tiles_of_all_grades_are_the_same(grade: int, dtype: str) -> None:
+    cupy = pytest.importorskip("cupy")
+    codec = h5lossy.Interp(absolute=0.5)
+    for shape in SHAPES:
+        values = data.graded(grade, shape, dtype)
+        far = values.copy()
+        far.flat[::2039] *= 1.75
+        is_masked = np.sin(np.arange(values.size) / 700.0).reshape(shape) > 0.2
+        masked = np.where(is_masked, data.FILL, values).astype(dtype)
+        decoded = h5lossy.decode(h5lossy.encode(values, codec)).reshape(shape)
+        for given in (values, far, masked, decoded):
+            expected = h5lossy.encode(given, codec)
+            frame = h5lossy.encode(cupy.asarray(given), codec)
+            assert frame.get().tobytes() == expected, shape
+            assert same_bits(h5lossy.decode(frame).get(), h5lossy.decode(expected)), shape
+
+
 INTEGER_BOUNDS: list[dict[str, Any]] = [
     {"lossless": True},
     {"absolute": 1},

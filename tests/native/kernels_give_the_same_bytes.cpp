@@ -5,6 +5,7 @@
 // fill values and all kinds of sizes. They report broken frames, and access only their buffers.
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cinttypes>
 #include <cstdlib>
@@ -342,6 +343,175 @@ void check_fields(const Method& method, Random& random) {
           "%s: a field of %zu values, float%zu, bound %.17g", method.name.c_str(), product(extents), 8 * sizeof(T),
           bound);
   }
+}
+
+// How many closed tiles of Interp have each grade; if `random` is given, they get another one, or other
+// units, which a decoder accepts.
+using Grades = std::array<std::size_t, 4>;
+void look_at_grades(Bytes& bytes, Grades& grades, Random* random = nullptr) {
+  Frame frame;
+  CHECK(open_frame(bytes, frame, Message(nullptr)) == H5L_OK, "%zu bytes", bytes.size());
+  if (frame.header.codec != H5L_CODEC_INTERP) return;
+  const std::size_t value_bytes = frame.header.value_bytes;
+  Choice choice;
+  CHECK(open_choice(frame, choice, Message(nullptr)) == H5L_OK, "%zu bytes", bytes.size());
+  for (std::uint32_t tile = 0; tile < frame.tiles; ++tile) {
+    const auto payload = frame.tile_payload(tile);
+    const bool has_codes =
+        payload.size() > value_bytes && payload.size() != std::size_t{choice.geometry.count_values(tile)} * value_bytes;
+    if (!has_codes || (payload[0] & 8) == 0) continue;
+    ++grades[payload[2] >> 6];
+    if (random == nullptr) continue;
+    std::uint8_t* const head = bytes.data() + (payload.data() - bytes.data());
+    head[2] = static_cast<std::uint8_t>(head[2] ^ (1 + random->below(15)) << 4);  // or other units
+    if (random->one_in(3)) head[0] = static_cast<std::uint8_t>(head[0] & 0x7F);   // not narrow
+  }
+}
+
+// The kernels give the CPU's frame of a chunk, and decode it; they also decode one whose tiles have other grades.
+void check_grades_of(const h5l_params& params, const Bytes& chunk, Random& random, Grades& grades, const char* what) {
+  Bytes frame = encode(params, chunk);
+  const Bytes made = encode_with_kernels(params, {chunk}, 2, params.value_bytes * random.below(2)).front();
+  CHECK(made == frame, "%s: frames of %zu and %zu bytes, mode %u, extents %u, %u, %u", what, frame.size(), made.size(),
+        params.mode, params.shape[0], params.shape[1], params.shape[2]);
+  const FrameHeader header = [&] {
+    Frame opened;
+    CHECK(open_frame(frame, opened, Message(nullptr)) == H5L_OK, "%s", what);
+    return opened.header;
+  }();
+  for (const bool is_changed : {false, true}) {
+    Grades ignored = {};
+    look_at_grades(frame, is_changed ? ignored : grades, is_changed ? &random : nullptr);
+    Frame opened;
+    CHECK(open_frame(frame, opened, Message(nullptr)) == H5L_OK, "%s", what);
+    Bytes expected(chunk.size()), values(chunk.size());
+    const bool is_fine = decode_chunk(opened, expected, Message(nullptr)) == H5L_OK;
+    const std::size_t count = chunk.size() / header.value_bytes;
+    CHECK(decode_with_kernels(header, frame, 0, count, values, random.below(4)) == is_fine, "%s: is fine: %d", what,
+          is_fine ? 1 : 0);
+    const auto wrong = std::mismatch(expected.begin(), expected.end(), values.begin()).first;
+    CHECK(!is_fine || values == expected, "%s: byte %td of %zu, grades changed: %d", what, wrong - expected.begin(),
+          expected.size(), is_changed ? 1 : 0);
+  }
+}
+
+// Fields so far from zero that fine points there are multiples of two to the power `grade`. Some values may be fine
+// points nearer to zero, with odd numbers.
+template <class T>
+void check_graded_field(std::uint32_t mode, std::uint32_t grade, std::uint32_t kind, Random& random, Grades& grades) {
+  enum { kPlain, kFilled, kMasked, kSparse, kKept, kOutlying };
+  static const char* const names[] = {"plain",         "fill values", "a mask value",
+                                      "NaN in places", "kept values", "a few far values"};
+  const double bound = std::pow(10, static_cast<double>(random.between(-6, 3)));
+  h5l_params params = make_params(H5L_BOUND_ABSOLUTE, bound, sizeof(T));
+  params.codec = H5L_CODEC_INTERP;
+  params.mode = mode;
+  params.no_checksum = 1;  // heads are changed
+  params.has_fill = kind == kFilled ? 1 : 0;
+  const T fill = static_cast<T>(-99 * bound), masked = static_cast<T>(-12345 * bound);
+  params.fill_bits = kind == kFilled ? std::bit_cast<Bits<T>>(fill) : 0;
+  const std::vector<std::uint32_t> extents = {3 + static_cast<std::uint32_t>(random.below(4)),
+                                              25 + static_cast<std::uint32_t>(random.below(8)),
+                                              4 * (6 + static_cast<std::uint32_t>(random.below(3)))};
+  set_shape(params, extents);
+  const double level = std::ldexp(0.55 + 0.4 * random.fraction(), static_cast<int>(15 + grade));
+  const double sizes[] = {60, 0.04 * level, 0.9 * level, 1.2 * level};
+  const double size = sizes[random.below(4)], noise = random.one_in(2) ? 3 : 40;
+  const double sign = random.one_in(2) ? 1 : -1;
+  const auto make_field = [&](double fine, bool has_kept) {
+    std::vector<Bits<T>> values(product(extents));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const double x = static_cast<double>(i % extents[2]), y = static_cast<double>(i / extents[2] % extents[1]);
+      const double z = static_cast<double>(i / extents[2] / extents[1]);
+      const double wave = std::sin(x / 17) * std::cos(y / 13 + z / 5);
+      T value = static_cast<T>(sign * (level + size * wave + noise * random.fraction()) * fine);
+      if (has_kept && (i % (extents[1] * extents[2]) == 0 || random.one_in(9))) {
+        // Of the first values of slices every other one is of the tile's grade.
+        const double odd = static_cast<double>(2 * random.below(1 << 13) + 1);
+        value = static_cast<T>(random.one_in(2) ? odd : 8 * odd) * static_cast<T>(fine);
+      }
+      if (kind == kOutlying && random.one_in(2000)) value *= static_cast<T>(1 + random.below(7));
+      if ((kind == kFilled || kind == kMasked) && wave > 0.4) value = kind == kFilled ? fill : masked;
+      values[i] = kind == kSparse && random.one_in(300) ? kInf<T> | 1 : std::bit_cast<Bits<T>>(value);
+    }
+    return to_bytes<T>(values, false);
+  };
+  const Bytes chunk = make_field(bound / 8, false);
+  check_grades_of(params, chunk, random, grades, names[kind]);
+  const Bytes frame = encode(params, chunk);
+  Frame opened;
+  CHECK(open_frame(frame, opened, Message(nullptr)) == H5L_OK, "%s", names[kind]);
+  if (opened.header.codec != H5L_CODEC_INTERP) return;
+  // What was decoded before: all values, and those of a part, in the place of others.
+  Bytes decoded = decode(frame);
+  if (kind == kKept) {
+    decoded = make_field(std::bit_cast<double>(opened.header.step_bits) / 16, true);
+  } else if (random.one_in(2)) {
+    std::rotate(decoded.begin(), decoded.begin() + static_cast<std::ptrdiff_t>(7 * sizeof(T)), decoded.end());
+    std::copy_n(chunk.begin(), chunk.size() / 8, decoded.begin());
+  }
+  check_grades_of(params, decoded, random, grades, names[kind]);
+}
+
+// Smooth tiles of a grade: usual ones; with a few values beyond it; with a first value from which no integers can be
+// counted; and along two axes, so that pass 0 has more values, of which some are patched.
+void check_graded_tiles(std::uint32_t grade, Random& random) {
+  enum { kUsual, kBeyond, kNoBase, kSlices, kAll };
+  static const char* const names[] = {"usual tiles", "values beyond the grade", "no base", "slices"};
+  double fine = 0;
+  for (std::uint32_t which = 0; which < kAll; ++which) {
+    h5l_params params = make_params(H5L_BOUND_ABSOLUTE, 0.5, 4);
+    params.codec = H5L_CODEC_INTERP;
+    params.mode = which == kSlices ? 3 : 7;
+    params.no_checksum = 1;  // heads are changed
+    const std::vector<std::uint32_t> extents = {which == kUsual ? 64u : 16u, 32, 32};
+    set_shape(params, extents);
+    std::vector<Bits<float>> values(product(extents));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const double x = static_cast<double>(i % 32), y = static_cast<double>(i / 32 % 32);
+      const double wave = std::sin(x / 9) * std::cos(y / 8 + static_cast<double>(i / 1024) / 7);
+      double value = std::ldexp(0.6, 11 + static_cast<int>(grade)) + 40 * wave + random.fraction();
+      const bool is_far = which == kBeyond && i % 2039 == 7;
+      const bool is_kept = (which == kNoBase && i == 0) || (which == kSlices && i % 2048 == 1024);
+      if (is_far) value *= 1.75;
+      if (is_kept) value = static_cast<double>(32113 + 2 * (i / 1024)) * fine;  // of grade 0
+      values[i] = std::bit_cast<Bits<float>>(static_cast<float>(value));
+    }
+    const Bytes chunk = to_bytes<float>(values, false);
+    Grades grades = {};
+    drafted_tiles = {};
+    check_grades_of(params, chunk, random, grades, names[which]);
+    const bool may_be_open = which == kSlices && grade == 3;  // kept values are far from the others then
+    CHECK(may_be_open || grades[grade] == (which == kUsual ? 2 : 1), "%s: %zu tiles of grade %u", names[which],
+          grades[grade], grade);
+    if (which == kUsual) {
+      CHECK(drafted_tiles.all > 1 && drafted_tiles.drafted == drafted_tiles.all, "grade %u: %zu of %zu tiles", grade,
+            drafted_tiles.drafted, drafted_tiles.all);
+      const Bytes frame = encode(params, chunk);
+      Frame opened;
+      CHECK(open_frame(frame, opened, Message(nullptr)) == H5L_OK, "grade %u", grade);
+      fine = std::bit_cast<double>(opened.header.step_bits) / 16;
+    }
+    check_grades_of(params, decode(encode(params, chunk)), random, grades, names[which]);
+  }
+}
+
+// Of each grade there are tiles that the kernels for usual tiles code, and others.
+void check_grades(int rounds) {
+  Random random(25);
+  for (std::uint32_t grade = 0; grade < 4; ++grade) check_graded_tiles(grade, random);
+  Grades singles = {}, doubles = {};
+  drafted_tiles = {};
+  for (std::uint32_t i = 0; i < (kIsSlow ? 6 : 24 * static_cast<std::uint32_t>(std::max(rounds, 1))); ++i) {
+    const std::uint32_t modes[] = {0, 3, 1, 7};
+    check_graded_field<float>(modes[random.below(4)], i % 4, (i + i / 4) % 6, random, singles);
+    if (i % 4 == 0) check_graded_field<double>(modes[random.below(4)], i / 4 % 4, i / 4 % 6, random, doubles);
+  }
+  for (std::size_t grade = 0; grade < 4 && !kIsSlow; ++grade) CHECK(singles[grade] > 1, "grade %zu", grade);
+  CHECK(doubles[1] + doubles[2] + doubles[3] == 0, "%zu closed tiles", doubles[0]);
+  CHECK(drafted_tiles.drafted < drafted_tiles.all, "%zu tiles", drafted_tiles.all);
+  std::fprintf(stderr, "closed tiles by grade: %zu, %zu, %zu, %zu; %zu of %zu tiles drafted\n", singles[0], singles[1],
+               singles[2], singles[3], drafted_tiles.drafted, drafted_tiles.all);
 }
 
 // Damage: broken for both, or the same values from both.
@@ -913,6 +1083,7 @@ int main(int count, char** arguments) {
     h5lossy::test::check_chunks_of_arrays(copying);
     h5lossy::test::check_packing(copying);
   }
+  if (only < 0 || only == H5L_CODEC_INTERP) h5lossy::test::check_grades(rounds);
   for (const h5lossy::CodecEntry& codec : h5lossy::all_codecs()) {
     if (codec.codec->for_integers == nullptr || (only >= 0 && static_cast<int>(codec.number) != only)) continue;
     h5lossy::test::check_other_types(codec, rounds);

@@ -45,6 +45,9 @@ H5L_FN bool may_have_finer_units(u32 count, u64 cost) {
   return count >= 1024 && cost < kMost * count;
 }
 
+// The units that an encoder tries: 0, 2, 3.
+H5L_FN constexpr u32 next_unit_code(u32 code) { return code == 0 ? 2 : code + 1; }
+
 // A payload whose estimate exceeds the stored tile by more than this is not written. The excess of a payload over its
 // estimate (the 384 bytes of room_of, and twice kMaskLoss) fits in the codec's spare bytes.
 inline constexpr u32 kSlack = 64;

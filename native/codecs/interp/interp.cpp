@@ -102,8 +102,10 @@ void choose_form(TileWriter<T, Lattice<T>>& writer, const Lattice<T>& lattice, b
   if (can_close && is_decoded) {
     Form form = {.is_fine = true, .is_closed = true, .grade = grade};
     form.rule = recognise_rule<T>(shape, memory.positions, Grade(grade));
-    writer.attempt(form, count / 8);
-    if (writer.patches() <= count / 1024) return;
+    for (form.unit_code = 0; form.unit_code < kUnitCodes; form.unit_code = next_unit_code(form.unit_code)) {
+      writer.attempt(form, count / 8);
+      if (writer.patches() <= count / 1024) return;
+    }
   }
   const AbsolutePositions<T> positions(lattice, can_close);
   const Prospects prospects = known != nullptr ? *known : survey_tile<T>(shape, values, positions, writer.scratch());

@@ -89,7 +89,7 @@ class TileWriter {
     if (!is_kept_ || !may_have_finer_units(count(), least_)) return;
     Form form = memory_.coded[next_ ^ 1].form;
     if (!form.is_closed) return;
-    for (u32 code = 2; code < kUnitCodes; ++code) {
+    for (u32 code = next_unit_code(form.unit_code); code < kUnitCodes; ++code) {
       const u64 before = least_;
       form.unit_code = code;
       attempt_fine(form, kTileValues);
