@@ -340,9 +340,9 @@ class Tile {
       return value.has_fine && sizeof(T) == 4 && std::abs(value.position) + 512 >= std::int64_t{1} << (21 + grade);
     };
     int grade = 0;
-    while (grade < 3 && std::count_if(
-                            naive_.begin(), naive_.end(), [&](const Naive& value) { return beyond(value, grade); }) >
-                            count_ / 1024) {
+    while (grade < 3 &&
+           std::count_if(
+               naive_.begin(), naive_.end(), [&](const Naive& value) { return beyond(value, grade); }) > count_ / 128) {
       ++grade;
     }
     CHECK(static_cast<int>(interp::closed_grade<T>(positions_.data(), count_)) == grade, "%s", name());

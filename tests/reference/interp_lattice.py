@@ -239,7 +239,7 @@ def are_beyond(values: Values, grade: int) -> Array:
 def closed_grade(values: Values) -> int:
     """Give the grade of closed forms of a tile."""
     grades = range(MOST_GRADE)
-    few = [g for g in grades if np.count_nonzero(are_beyond(values, g)) <= values.bits.size // 1024]
+    few = [g for g in grades if np.count_nonzero(are_beyond(values, g)) <= values.bits.size // 128]
     return min(few, default=MOST_GRADE)
 
 

@@ -307,8 +307,11 @@ H5L_FN Rule best_rule(const u32 (&matches)[kWeightSets], u32 sets, u32 active) {
   return rule_of(best);
 }
 
+// At most one value in this many may be beyond the grade of a closed form, and so an exception. For isolated values
+// that are far larger than the rest, such as hot pixels, a higher grade would make all predictions less precise.
+inline constexpr u32 kBeyondShare = 128;
+
 // Whether a closed form of this grade cannot have a value with this position, since its integer might be no fine point.
-inline constexpr u32 kBeyondShare = 1024;
 H5L_FN bool is_beyond(i32 position, u32 grade) {
   const u32 size = (position < 0 ? 0 - static_cast<u32>(position) : static_cast<u32>(position)) + kUnit * kParts / 2;
   return (position != kNone<i32>)&(size >> (kPlainBits + 6 + grade) != 0);
