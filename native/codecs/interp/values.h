@@ -223,9 +223,9 @@ H5L_FN i32 find_position(const Lattice<T>& l, const PositionLimits<T>& limits, W
   const T rebuilt = multiply(static_cast<T>(fine), l.fine);
   const bool is_equal = rebuilt == x;
   const i32 place = is_equal ? static_cast<i32>(static_cast<u32>(fine) * kParts) : position | 1;
-  const bool close = is_close(l, x, rebuilt);
-  bool found = (magnitude(t) < static_cast<T>(limit + 1)) & (static_cast<u32>(fine) + limit <= 2 * limit) & close &
-               (is_equal | (magnitude(rebuilt) <= limits.largest));
+  const bool close = is_close(l, x, rebuilt), in_reach = magnitude(t) < static_cast<T>(limit + 1),
+             in_limit = static_cast<u32>(fine) + limit <= 2 * limit, is_free = magnitude(rebuilt) <= limits.largest;
+  bool found = in_reach & in_limit & close & (is_equal | is_free);
   if constexpr (has_special) {
     const bool is_far = is_equal | (static_cast<u32>(position) - limits.near_fill > 2 * kNearFill);
     found &= (bits != limits.fill) & (bits != l.mask_bits) & (bit_cast<W>(add(rebuilt, T{0})) != limits.fill) & is_far;
