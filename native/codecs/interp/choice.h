@@ -313,8 +313,8 @@ inline constexpr u32 kBeyondShare = 128;
 
 // Whether a closed form of this grade cannot have a value with this position, since its integer might be no fine point.
 H5L_FN bool is_beyond(i32 position, u32 grade) {
-  const u32 size = (position < 0 ? 0 - static_cast<u32>(position) : static_cast<u32>(position)) + kUnit * kParts / 2;
-  return (position != kNone<i32>)&(size >> (kPlainBits + 6 + grade) != 0);
+  const u32 most = (kParts << (kPlainBits + grade)) - kUnit * kParts / 2 - 1;
+  return (static_cast<u32>(position) + most > 2 * most) & (position != kNone<i32>);
 }
 
 // The first value's integer in a closed form: a multiple of 2 to the power `grade` if it is not kept.
@@ -370,15 +370,19 @@ i32 closed_base(const i32* positions, u32 count, u32 grade) {
   return rounded_base(first_fine_point<T>(positions, count));
 }
 
+// How many values are beyond a grade. Not inlined, since the loop around it has conditions, and GCC then says that it
+// could not vectorize this one.
+[[gnu::noinline]] inline u32 count_beyond(const i32* positions, u32 count, u32 grade) {
+  u32 beyond = 0;
+  for (u32 i = 0; i < count; ++i) beyond += is_beyond(positions[i], grade) ? 1 : 0;  // vectorized
+  return beyond;
+}
+
 // The grade of a closed form: the least beyond which there are only a few values, which become exceptions.
 template <class T>
 u32 closed_grade(const i32* positions, u32 count) {
   u32 grade = 0;
-  for (; grade < kMostGrade<T>; ++grade) {
-    u32 beyond = 0;
-    for (u32 i = 0; i < count; ++i) beyond += is_beyond(positions[i], grade) ? 1 : 0;  // vectorized
-    if (beyond <= count / kBeyondShare) break;
-  }
+  while (grade < kMostGrade<T> && count_beyond(positions, count, grade) > count / kBeyondShare) ++grade;
   return grade;
 }
 
