@@ -313,7 +313,7 @@ inline constexpr u32 kBeyondShare = 128;
 
 // Whether a closed form of this grade cannot have a value with this position, since its integer might be no fine point.
 H5L_FN bool is_beyond(i32 position, u32 grade) {
-  const u32 most = (kParts << (kPlainBits + grade)) - kUnit * kParts / 2 - 1;
+  const u32 most = (u32{kParts} << (kPlainBits + grade)) - kUnit * kParts / 2 - 1;
   return (static_cast<u32>(position) + most > 2 * most) & (position != kNone<i32>);
 }
 
